@@ -12,7 +12,7 @@ afterEach(() => {
 test('a worker that is killed within a line of its log is read up to there', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'demo-'));
   const program = path.join(folder, 'worker.cjs');
-  const lines = `${JSON.stringify({ msg: 'archive opened', account: 'anna' })}\n{"msg":"run fin`;
+  const lines = `${JSON.stringify({ msg: 'shard taken over', shard: 3 })}\n{"msg":"run fin`;
   writeFileSync(
     program,
     `process.stdout.write(${JSON.stringify(lines)}); setInterval(() => {}, 1_000);`,
@@ -27,7 +27,7 @@ test('a worker that is killed within a line of its log is read up to there', asy
   });
   expect(() => worker?.refuseEnd()).not.toThrow();
   await worker?.kill();
-  expect([...(worker?.open ?? [])]).toEqual([['anna', 7]]);
+  expect([...(worker?.open ?? [])]).toEqual([[3, 7]]);
   expect(worker?.mirrored.size).toBe(0);
   expect(() => worker?.refuseEnd()).toThrow(expect.objectContaining({ code: 'demo-server-ended' }));
 });

@@ -116,7 +116,9 @@ describe.skipIf(withoutServers())('a worker', () => {
       }
     }
     const { text } = await get('/metrics');
-    expect(text).toMatch(/^mailkeep_fleet_failures_total\{code="shard-daemon-ended"\} [3-9]/m);
+    const ends = /^mailkeep_fleet_failures_total\{code="shard-daemon-ended"\} (\d+)$/m.exec(text);
+    // On a busy machine, more: what failed long ago does not count.
+    expect(Number(ends?.[1])).toBeGreaterThanOrEqual(3);
     expect(text).toContain('\nmailkeep_fleet_shards{state="failing"} 1\n');
     await worker.end('SIGTERM');
   });
